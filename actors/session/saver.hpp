@@ -1,6 +1,6 @@
-// Saves the variables of a session, and restores them: for programs that are no training job. The files are those of
-// jobs' checkpoints (docs/design/checkpoints.md): what a job saved can be restored into a session, where the names
-// agree.
+// Saves the variables and hash tables of a session, and restores them: for programs that are no training job. The files
+// are those of jobs' checkpoints (docs/design/checkpoints.md): what a job saved can be restored into a session, where
+// the names agree. A table is saved as the variables TABLE-keys and TABLE-values.
 //
 //   Session session(task, graph);
 //   Saver saver(session, graph, {.directory = "saves"});
@@ -26,31 +26,32 @@ namespace troupe {
 struct SaverOptions {
   std::string directory{};
   int keep = 5;  // the newest; older ones are removed
-  // Patterns of names (* any characters, ? any one) of the variables saved and restored; none: all.
+  // Patterns of names (* any characters, ? any one) of the variables and tables saved and restored; none: all.
   std::vector<std::string> only{};
-  std::vector<std::string> except{};  // variables that are left alone, even if in `only`
+  std::vector<std::string> except{};  // those that are left alone, even if in `only`
 };
 
 // One saver at a time writes into a directory. Variables may lie on any tasks of the session's cluster; they pass
 // through this one, which alone needs the directory. Not thread-safe.
 class Saver {
  public:
-  // Both must outlive the saver, `files` too. Variables added to the graph later are not saved. Throws invalid_argument
-  // for options without a sense and for a pattern of `only` that no variable matches.
+  // Both must outlive the saver, `files` too. Variables and tables added to the graph later are not saved. For tables
+  // adds nodes to the graph, and to the session (Session::extend). Throws invalid_argument for options without a sense
+  // and for a pattern of `only` that nothing matches.
   Saver(Session& session, Graph& graph, SaverOptions options, FileSystem& files);
   Saver(Session& session, Graph& graph, SaverOptions options);  // files by the directory's scheme: file_system_of()
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // Saves the variables as of now, durably and atomically: a crash leaves this save in full or nothing of it. No step
-  // that changes them may run meanwhile. `step` is the caller's count, and grows. Throws the errors of the step that
-  // reads them and of FileSystem; failed_precondition if the directory holds a later step: then restore() first.
+  // Saves variables and tables as of now, durably and atomically: a crash leaves this save in full or nothing of it. No
+  // step that changes them may run meanwhile. `step` is the caller's count, and grows. Throws the errors of the step
+  // that reads them and of FileSystem; failed_precondition if the directory holds a later step: then restore() first.
   void save(std::uint64_t step);
 
-  // Sets the variables to the newest intact save; returns its step. None, and no change, if there is no save. Throws
-  // failed_precondition, naming the variable, if the save lacks one or has it with another dtype or shape; then nothing
-  // has changed.
+  // Sets variables and tables to the newest intact save; returns its step. None, and no change, if there is no save.
+  // Throws failed_precondition, naming the variable, if the save lacks one or has it with another dtype or shape; then
+  // nothing has changed.
   std::optional<std::uint64_t> restore();
   // The same from one save, the folder DIR/checkpoint-...: not_found or data_loss if it is not there or damaged.
   std::uint64_t restore(const std::string& folder);

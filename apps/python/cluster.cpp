@@ -13,6 +13,7 @@
 #include "apps/python/task.hpp"
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/group.hpp>
+#include <troupe/actors/session/session.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::python {
@@ -223,6 +224,9 @@ void bind_cluster(nb::module_& m) {
       .def_prop_ro("devices", &devices_of)
       .def_prop_ro("introspection", &introspection_of)
       .def("await_link", &await_link, "job"_a, "index"_a, "timeout"_a.none())
+      .def(
+          "reset_container", [](const PyTask& t, const std::string& name) { reset_container(t.get(), name); },
+          released())
       .def("close", &close_task);
   m.def("task_from_command_line", &task_from_command_line, "arguments"_a, "threads"_a);
   m.def("client_of", &client_of, "cluster_file"_a, "timeout"_a);

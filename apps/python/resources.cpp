@@ -100,6 +100,20 @@ PyQueue shuffle_queue(nb::handle graph, std::int64_t capacity, std::int64_t min_
   return {of, RandomShuffleQueue(*of.graph, capacity, dtypes_of(dtypes), shapes_of(shapes), std::move(options))};
 }
 
+PyQueue padding_queue(nb::handle graph, std::int64_t capacity, const std::vector<nb::object>& dtypes,
+                      const std::vector<nb::object>& shapes, const std::string& name, const std::string& device) {
+  const CallGraph of = graph_of(graph);
+  return {of, PaddingFifoQueue(*of.graph, capacity, dtypes_of(dtypes), shapes_of(shapes),
+                               {.name = name, .device = device})};
+}
+
+PyQueue priority_queue(nb::handle graph, std::int64_t capacity, const std::vector<nb::object>& dtypes,
+                       const std::vector<nb::object>& shapes, const std::string& name, const std::string& device) {
+  const CallGraph of = graph_of(graph);
+  return {of,
+          PriorityQueue(*of.graph, capacity, dtypes_of(dtypes), shapes_of(shapes), {.name = name, .device = device})};
+}
+
 nb::object enqueue(const PyQueue& queue, const std::vector<nb::object>& components, bool many,
                    const std::string& name) {
   const std::vector<DType>& dtypes = queue.resource.dtypes();
@@ -127,6 +141,9 @@ void bind_queues(nb::module_& m) {
       .def("size", [](const PyQueue& q) { return q.outputs([&] { return q.resource.size(); }); })
       .def("is_closed", [](const PyQueue& q) { return q.outputs([&] { return q.resource.is_closed(); }); });
   m.def("fifo_queue", &fifo_queue, "graph"_a.none(), "capacity"_a, "dtypes"_a, "shapes"_a, "name"_a, "device"_a);
+  m.def("padding_queue", &padding_queue, "graph"_a.none(), "capacity"_a, "dtypes"_a, "shapes"_a, "name"_a, "device"_a);
+  m.def("priority_queue", &priority_queue, "graph"_a.none(), "capacity"_a, "dtypes"_a, "shapes"_a, "name"_a,
+        "device"_a);
   m.def("random_shuffle_queue", &shuffle_queue, "graph"_a.none(), "capacity"_a, "min_after_dequeue"_a, "dtypes"_a,
         "shapes"_a, "seed"_a, "name"_a, "device"_a);
 }

@@ -86,11 +86,12 @@ PySession::Running::~Running() {
   task.reset();
 }
 
-PySession::PySession(const PyGraph& graph, int threads, bool inference, const std::optional<PyTask>& task)
+PySession::PySession(const PyGraph& graph, int threads, bool inference, const std::optional<PyTask>& task,
+                     const std::string& container)
     : graph_(graph.graph), running_(std::make_shared<Running>()) {
   check_not_forked();
   if (task) (void)task->get();
-  SessionOptions options;
+  SessionOptions options{.container = container};
   if (inference) options.inference = InferencePasses{};
   const nb::gil_scoped_release released;
   running_->task = task ? task->task : std::make_shared<Task>(own_task_options(threads));
@@ -147,8 +148,8 @@ std::map<std::string, Tensor> PySession::values(const std::vector<VariableInfo>&
 void bind_sessions(nb::module_& m) {
   main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   nb::class_<PySession>(m, "Session")
-      .def(nb::init<const PyGraph&, int, bool, const std::optional<PyTask>&>(), "graph"_a, "threads"_a = 0,
-           "inference"_a = false, "task"_a.none() = nb::none())
+      .def(nb::init<const PyGraph&, int, bool, const std::optional<PyTask>&, const std::string&>(), "graph"_a,
+           "threads"_a = 0, "inference"_a = false, "task"_a.none() = nb::none(), "container"_a = "")
       .def(
           "run",
           [](PySession& session, const nb::dict& feeds, const nb::list& fetches, const nb::list& targets) {

@@ -34,8 +34,10 @@ std::vector<Tensor> run_until_signal(Session& session, const Callable& callable,
 // may need it to let go of arrays. A signal, such as Ctrl-C, cancels the main thread's step.
 class PySession {
  public:
-  // `task`: that it runs on, with its cluster; none: one of its own.
-  PySession(const PyGraph& graph, int threads, bool inference = false, const std::optional<PyTask>& task = {});
+  // `task`: that it runs on, with its cluster; none: one of its own. `container`: of its variables
+  // (SessionOptions::container).
+  PySession(const PyGraph& graph, int threads, bool inference = false, const std::optional<PyTask>& task = {},
+            const std::string& container = {});
   PySession(PySession&&) = delete;
   ~PySession();
 

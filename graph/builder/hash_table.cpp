@@ -1,5 +1,6 @@
 #include "troupe/graph/builder/hash_table.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -15,6 +16,12 @@ MutableHashTable::MutableHashTable(Graph& graph, DType key_dtype, DType value_dt
                          {{"key_dtype", key_dtype}, {"value_dtype", value_dtype}, {"value_shape", value_shape_}},
                          std::move(options));
 }
+
+MutableHashTable::MutableHashTable(Output handle)
+    : handle_(std::move(handle)),
+      key_dtype_(handle_.source().attributes.dtype("key_dtype")),
+      value_dtype_(handle_.source().attributes.dtype("value_dtype")),
+      value_shape_(handle_.source().attributes.shape("value_shape")) {}
 
 Output MutableHashTable::insert(Output keys, Output values, Name name) const {
   return add_resource_target("HashTableInsert", handle_, {keys, values}, {}, std::move(name));
@@ -35,6 +42,17 @@ MutableHashTable::Entries MutableHashTable::export_entries(Name name) const {
 }
 Output MutableHashTable::import_entries(Output keys, Output values, Name name) const {
   return add_resource_target("HashTableImport", handle_, {keys, values}, {}, std::move(name));
+}
+
+std::vector<MutableHashTable> hash_tables(Graph& graph) {
+  std::vector<MutableHashTable> out;
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op->role == OpRole::variable && node.attributes.has("kind") && node.attributes.string("kind") == "table")
+      out.push_back(MutableHashTable(graph.output(node)));
+  }
+  std::ranges::sort(out, {}, [](const MutableHashTable& table) { return table.handle().source().name; });
+  return out;
 }
 
 }  // namespace troupe

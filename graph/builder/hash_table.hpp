@@ -6,9 +6,12 @@
 //   Output found = table.lookup(words, zeros);
 //
 // Ops on one table run one after the other; none waits. Order those of a step by controls (Graph::after); eager mode
-// and traced functions keep the order of the program. To keep a table, save what export_entries() returns and give it
-// to import_entries().
+// and traced functions keep the order of the program. A Saver (actors/session/saver.hpp) saves tables; elsewhere save
+// what export_entries() returns, and give it to import_entries().
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include <troupe/graph/builder/resource.hpp>
 
@@ -36,12 +39,20 @@ class MutableHashTable {
   Output import_entries(Output keys, Output values, Name name = {}) const;
 
   const Output& handle() const { return handle_; }
+  DType key_dtype() const { return key_dtype_; }
   DType value_dtype() const { return value_dtype_; }
+  const Shape& value_shape() const { return value_shape_; }
 
  private:
+  friend std::vector<MutableHashTable> hash_tables(Graph& graph);
+  explicit MutableHashTable(Output handle);  // of a node that is there
+
   Output handle_;
   DType key_dtype_, value_dtype_;
   Shape value_shape_;
 };
+
+// The tables of a graph, by name.
+std::vector<MutableHashTable> hash_tables(Graph& graph);
 
 }  // namespace troupe

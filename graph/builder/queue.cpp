@@ -5,10 +5,27 @@
 #include <troupe/graph/component_shapes.hpp>
 
 namespace troupe {
+namespace {
+
+void check_components(const char* call, const Outputs& components, const std::vector<DType>& dtypes) {
+  if (components.size() != dtypes.size())
+    invalid_argument("{}: {} tensors for {} components", call, components.size(), dtypes.size());
+  for (std::size_t i = 0; i < components.size(); ++i)
+    if (!components[i].valid() || components[i].dtype() != dtypes[i])
+      invalid_argument("{}: component {} must be {}", call, i, troupe::name(dtypes[i]));
+}
+
+template <class T>
+std::vector<T> with_first(T first, std::vector<T> others) {
+  others.insert(others.begin(), std::move(first));
+  return others;
+}
+
+}  // namespace
 
 Queue::Queue(Graph& graph, Name op, std::int64_t capacity, std::vector<DType> dtypes, std::vector<Shape> shapes,
-             Attributes more, ResourceOptions options)
-    : dtypes_(std::move(dtypes)), shapes_(std::move(shapes)) {
+             Attributes more, ResourceOptions options, bool padded)
+    : dtypes_(std::move(dtypes)), shapes_(std::move(shapes)), padded_(padded) {
   if (shapes_.empty()) shapes_.assign(dtypes_.size(), Shape::unknown_rank());
   if (shapes_.size() != dtypes_.size())
     invalid_argument("{}: {} shapes for {} components", op, shapes_.size(), dtypes_.size());
@@ -21,26 +38,19 @@ Queue::Queue(Graph& graph, Name op, std::int64_t capacity, std::vector<DType> dt
 }
 
 Output Queue::enqueue(const Outputs& components, Name name) const {
-  if (components.size() != dtypes_.size())
-    invalid_argument("enqueue: {} tensors for {} components", components.size(), dtypes_.size());
-  for (std::size_t i = 0; i < components.size(); ++i)
-    if (!components[i].valid() || components[i].dtype() != dtypes_[i])
-      invalid_argument("enqueue: component {} must be {}", i, troupe::name(dtypes_[i]));
+  check_components("enqueue", components, dtypes_);
   return add_resource_target("QueueEnqueue", handle_, components, {}, std::move(name));
 }
 
 Output Queue::enqueue_many(const Outputs& components, Name name) const {
-  if (components.size() != dtypes_.size())
-    invalid_argument("enqueue_many: {} tensors for {} components", components.size(), dtypes_.size());
-  for (std::size_t i = 0; i < components.size(); ++i)
-    if (!components[i].valid() || components[i].dtype() != dtypes_[i])
-      invalid_argument("enqueue_many: component {} must be {}", i, troupe::name(dtypes_[i]));
+  check_components("enqueue_many", components, dtypes_);
   return add_resource_target("QueueEnqueueMany", handle_, components, {}, std::move(name));
 }
 
 Outputs Queue::take(const char* op, Outputs inputs, Name name) const {
-  return add_resource_call(op, handle_, std::move(inputs), {{"types", dtypes_}, {"shapes", packed_shapes(shapes_)}},
-                           std::move(name));
+  Attributes attributes = {{"types", dtypes_}, {"shapes", packed_shapes(shapes_)}};
+  if (padded_ && !inputs.empty()) attributes.set("padded", true);
+  return add_resource_call(op, handle_, std::move(inputs), std::move(attributes), std::move(name));
 }
 
 Outputs Queue::dequeue(Name name) const { return take("QueueDequeue", {}, std::move(name)); }
@@ -69,5 +79,19 @@ RandomShuffleQueue::RandomShuffleQueue(Graph& graph, std::int64_t capacity, std:
     : Queue(graph, "RandomShuffleQueue", capacity, std::move(dtypes), std::move(shapes),
             {{"min_after_dequeue", options.min_after_dequeue}, {"seed", options.seed}},
             {.name = std::move(options.name), .device = std::move(options.device)}) {}
+
+PaddingFifoQueue::PaddingFifoQueue(Graph& graph, std::int64_t capacity, std::vector<DType> dtypes,
+                                   std::vector<Shape> shapes, ResourceOptions options)
+    : Queue(graph, "PaddingFIFOQueue", capacity, std::move(dtypes), std::move(shapes), {}, std::move(options), true) {
+  for (std::size_t i = 0; i < this->shapes().size(); ++i)
+    if (!this->shapes()[i].has_rank())
+      invalid_argument("PaddingFIFOQueue: the shape of component {} needs a rank: give its unknown sizes as such", i);
+}
+
+PriorityQueue::PriorityQueue(Graph& graph, std::int64_t capacity, std::vector<DType> dtypes, std::vector<Shape> shapes,
+                             ResourceOptions options)
+    : Queue(graph, "PriorityQueue", capacity, with_first(DType::i64, dtypes),
+            with_first(Shape{}, shapes.empty() ? std::vector<Shape>(dtypes.size(), Shape::unknown_rank()) : shapes), {},
+            std::move(options)) {}
 
 }  // namespace troupe

@@ -27,8 +27,8 @@ class Queue {
   Output enqueue_many(const Outputs& components, Name name = {}) const;
   // The components of the next element. Out of range once the queue is closed and empty.
   Outputs dequeue(Name name = {}) const;
-  // n elements as rows [n, ...component]; may be more than the capacity. Components need one shape. Out of range, and
-  // nothing is taken, if the queue is closed with fewer.
+  // n elements as rows [n, ...component]; may be more than the capacity. Components need one shape, but those of a
+  // PaddingFifoQueue. Out of range, and nothing is taken, if the queue is closed with fewer.
   Outputs dequeue_many(IntegersArg n, Name name = {}) const;
   // The same, but of a queue that is closed what is left, unless that is nothing.
   Outputs dequeue_up_to(IntegersArg n, Name name = {}) const;
@@ -43,7 +43,7 @@ class Queue {
 
  protected:
   Queue(Graph& graph, Name op, std::int64_t capacity, std::vector<DType> dtypes, std::vector<Shape> shapes,
-        Attributes more, ResourceOptions options);
+        Attributes more, ResourceOptions options, bool padded = false);
 
  private:
   Outputs take(const char* op, Outputs inputs, Name name) const;
@@ -51,6 +51,7 @@ class Queue {
   Output handle_;
   std::vector<DType> dtypes_;
   std::vector<Shape> shapes_;
+  bool padded_ = false;
 };
 
 // First in, first out. `shapes`: of the components, as far as known; none: nothing is known.
@@ -72,6 +73,22 @@ class RandomShuffleQueue : public Queue {
  public:
   RandomShuffleQueue(Graph& graph, std::int64_t capacity, std::vector<DType> dtypes, std::vector<Shape> shapes = {},
                      ShuffleQueueOptions options = {});
+};
+
+// First in, first out. Elements whose sizes differ where `shapes`, which all have a rank, leaves them open are padded
+// with zeros, or empty strings, to the largest of those that are dequeued together.
+class PaddingFifoQueue : public Queue {
+ public:
+  PaddingFifoQueue(Graph& graph, std::int64_t capacity, std::vector<DType> dtypes, std::vector<Shape> shapes,
+                   ResourceOptions options = {});
+};
+
+// The element with the lowest priority first; of equal ones in order of arrival. The priority, an i64 scalar, is
+// component 0 of what is enqueued and dequeued; `dtypes` and `shapes` are those of the others.
+class PriorityQueue : public Queue {
+ public:
+  PriorityQueue(Graph& graph, std::int64_t capacity, std::vector<DType> dtypes, std::vector<Shape> shapes = {},
+                ResourceOptions options = {});
 };
 
 }  // namespace troupe

@@ -63,6 +63,15 @@ Op dequeue_op(std::string name, const char* operation) {
   return call_op(std::move(name), operation).output_types("components", "types").attr("shapes", AttrType::integers);
 }
 
+// `padded`: elements of several shapes become rows of one, with zeros, or empty strings, behind them.
+Op rows_op(std::string name, const char* operation) {
+  return dequeue_op(std::move(name), operation)
+      .input("n", DType::i64)
+      .attr("rows", true)
+      .attr("padded", false)
+      .shape(many_shapes);
+}
+
 void sparse_gradient(ShapeContext& c) {
   const Shape indices = shapes::with_rank(c.input(2), 1, "indices");
   const Shape& values = shapes::at_least_rank(c.input(3), 1, "values");
@@ -95,6 +104,8 @@ void register_queues(OpRegistry& ops) {
   ops.add(queue_op("RandomShuffleQueue", "shuffled queue")
               .attr("min_after_dequeue", std::int64_t{0})
               .attr("seed", std::int64_t{0}));
+  ops.add(queue_op("PriorityQueue", "priority queue"));  // component 0, i64 []: the lowest leaves first
+  ops.add(queue_op("PaddingFIFOQueue", "queue"));
   ops.add(call_op("QueueEnqueue", "enqueue").input_types("components", "Tcomponents").attr("rows", false));
   // Each row of dimension 0 is an element.
   ops.add(call_op("QueueEnqueueMany", "enqueue")
@@ -102,8 +113,8 @@ void register_queues(OpRegistry& ops) {
               .attr("rows", true)
               .shape(many_rows));
   ops.add(dequeue_op("QueueDequeue", "dequeue").attr("rows", false).shape(element_shapes));
-  ops.add(dequeue_op("QueueDequeueMany", "dequeue_many").input("n", DType::i64).attr("rows", true).shape(many_shapes));
-  ops.add(dequeue_op("QueueDequeueUpTo", "dequeue_up_to").input("n", DType::i64).attr("rows", true).shape(many_shapes));
+  ops.add(rows_op("QueueDequeueMany", "dequeue_many"));
+  ops.add(rows_op("QueueDequeueUpTo", "dequeue_up_to"));
   ops.add(call_op("QueueClose", "close"));  // operation "close_and_cancel": enqueues that wait fail
   ops.add(call_op("QueueSize", "size").output("size", DType::i32).shape(shapes::scalar()));
   ops.add(call_op("QueueIsClosed", "is_closed").output("is_closed", DType::boolean).shape(shapes::scalar()));
@@ -167,6 +178,7 @@ void register_call_parts(OpRegistry& ops) {
               .output_types("values", "types")
               .attr("shapes", AttrType::integers)
               .attr("rows", false)
+              .attr("padded", false)
               .shape(element_shapes)
               .no_gradient());
   ops.add(Op("MeanOfGradients")

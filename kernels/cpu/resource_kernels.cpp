@@ -1,6 +1,7 @@
 #include "troupe/kernels/cpu/resource_kernels.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include <troupe/devices/hash_table.hpp>
@@ -43,25 +44,69 @@ Kernel call_values(const KernelInit& init) {
   };
 }
 
+// Copies a tensor to the front of a larger one of the same rank, dimension by dimension from `dim` on. Sizes and
+// offsets are in elements.
+template <class T>
+void copy_to_front(const Shape& from_shape, const T* from, const Shape& to_shape, T* to, int dim = 0) {
+  if (dim == from_shape.rank()) {
+    *to = *from;
+    return;
+  }
+  std::int64_t from_stride = 1, to_stride = 1;
+  for (int d = dim + 1; d < from_shape.rank(); ++d) from_stride *= from_shape.dim(d), to_stride *= to_shape.dim(d);
+  if (from_stride == to_stride) {
+    std::copy_n(from, from_shape.dim(dim) * from_stride, to);
+    return;
+  }
+  for (std::int64_t i = 0; i < from_shape.dim(dim); ++i)
+    copy_to_front(from_shape, from + i * from_stride, to_shape, to + i * to_stride, dim + 1);
+}
+
+// Of the components `first`, `first` + `stride`, ... of elements: that of all, or with `padded` the largest sizes.
+Shape shape_of_rows(std::span<const Tensor> items, std::size_t first, std::size_t stride, const Shape& declared,
+                    bool padded) {
+  if (items.empty()) {
+    std::vector<std::int64_t> dims(declared.dims().begin(), declared.dims().end());
+    if (padded) std::ranges::replace(dims, kUnknown, 0);
+    if (!declared.has_rank() || std::ranges::count(dims, kUnknown) > 0)
+      invalid_argument("no elements of component {}, whose shape is not known, cannot be rows", first);
+    return Shape(dims);
+  }
+  const Shape& one = items[first].shape();
+  std::vector<std::int64_t> dims(one.dims().begin(), one.dims().end());
+  for (std::size_t i = first; i < items.size(); i += stride) {
+    const Shape& other = items[i].shape();
+    if (padded ? other.rank() != one.rank() : !(other == one))
+      invalid_argument("component {} of the elements is {} and {}: they cannot be rows{}", first, one.to_string(),
+                       other.to_string(), padded ? "" : "; a PaddingFIFOQueue fills them up");
+    for (int d = 0; d < other.rank(); ++d) {
+      std::int64_t& most = dims[static_cast<std::size_t>(d)];
+      most = std::max(most, other.dim(d));
+    }
+  }
+  return Shape(dims);
+}
+
+// Of tensors whose last dimension has `bytes`; none: of strings.
+template <class T>
+void copy_rows(std::span<const Tensor> items, std::size_t first, std::size_t stride, const Shape& shape,
+               const Shape& bytes, T* to) {
+  const Shape row = shape.concatenated(bytes);
+  for (std::size_t i = first; i < items.size(); i += stride, to += row.num_elements())
+    copy_to_front(items[i].shape().concatenated(bytes), reinterpret_cast<const T*>(items[i].raw()), row, to);
+}
+
 // Every `stride`-th item from `first` on, as rows.
 Tensor stacked_items(KernelContext& c, std::span<const Tensor> items, std::size_t first, std::size_t stride,
-                     DType dtype, Shape shape) {
-  const auto rows = static_cast<std::int64_t>(items.size() / stride);
-  if (rows > 0) shape = items[first].shape();
-  if (!shape.has_rank() || !shape.fully_known())
-    invalid_argument("no elements of component {}, whose shape is not known, cannot be rows", first);
-  Tensor out = c.allocate(dtype, Shape{rows}.concatenated(shape));
-  const std::int64_t elements = shape.num_elements();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const Tensor& item = items[first + static_cast<std::size_t>(row) * stride];
-    if (!(item.shape() == shape))
-      invalid_argument("component {} of the elements is {} and {}: they cannot be rows", first, shape.to_string(),
-                       item.shape().to_string());
-    if (dtype == DType::string)
-      std::copy_n(item.data<std::string>(), elements, out.mutable_data<std::string>() + row * elements);
-    else
-      std::copy_n(item.raw(), item.num_bytes(), out.mutable_raw() + static_cast<std::size_t>(row) * item.num_bytes());
+                     DType dtype, const Shape& declared, bool padded) {
+  const Shape shape = shape_of_rows(items, first, stride, declared, padded);
+  Tensor out = c.allocate(dtype, Shape{static_cast<std::int64_t>(items.size() / stride)}.concatenated(shape));
+  if (dtype == DType::string) {
+    copy_rows(items, first, stride, shape, Shape{}, out.mutable_data<std::string>());
+    return out;
   }
+  if (padded) std::memset(out.mutable_raw(), 0, out.num_bytes());
+  copy_rows(items, first, stride, shape, Shape{static_cast<std::int64_t>(size_of(dtype))}, out.mutable_raw());
   return out;
 }
 
@@ -80,11 +125,11 @@ std::span<const Tensor> checked_items(const Tensor& list, const std::vector<DTyp
 Kernel call_results(const KernelInit& init) {
   const std::vector<DType> types(init.output_types.begin(), init.output_types.end());
   return [types, shapes = unpacked_shapes(init.attributes.integers("shapes"), types.size()),
-          in_rows = init.attributes.boolean("rows")](KernelContext& c) {
+          in_rows = init.attributes.boolean("rows"), padded = init.attributes.boolean("padded")](KernelContext& c) {
     const auto items = checked_items(c.input(0), types, in_rows);
     for (std::size_t i = 0; i < types.size(); ++i)
       c.set_output(static_cast<int>(i),
-                   in_rows ? stacked_items(c, items, i, types.size(), types[i], shapes[i]) : Tensor(items[i]));
+                   in_rows ? stacked_items(c, items, i, types.size(), types[i], shapes[i], padded) : Tensor(items[i]));
   };
 }
 

@@ -14,7 +14,7 @@ void GradientAccumulator::call(CallId id, ResourceCall call, CallAnswers& answer
         answers.push_back({.call = id});
         break;
       case take_gradient:
-        takers_.push_back({id, number_of_call(call, 0, 1, "the number of gradients")});
+        take(id, number_of_call(call, 0, 1, "the number of gradients"));
         break;
       case set_global_step:
         global_step_ = number_of_call(call, 0, 0, "the global step");
@@ -30,6 +30,12 @@ void GradientAccumulator::call(CallId id, ResourceCall call, CallAnswers& answer
     answers.push_back({.call = id, .error = error.within(fmt::format("accumulator '{}'", name()))});
   }
   settle(answers);
+}
+
+void GradientAccumulator::take(CallId id, std::int64_t required) {
+  if (required > static_cast<std::int64_t>(kMostGradients))
+    invalid_argument("{} gradients cannot be required: at most {} are kept", required, kMostGradients);
+  takers_.push_back({id, required});
 }
 
 void GradientAccumulator::apply(ResourceCall call) {

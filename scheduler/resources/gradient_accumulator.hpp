@@ -17,7 +17,8 @@ struct AccumulatorRules {
 
 class GradientAccumulator final : public WaitingResource {
  public:
-  // Gradients that nobody takes would fill the memory: one more is refused with resource_exhausted.
+  // Gradients that nobody takes would fill the memory: one more is refused with resource_exhausted. No take may require
+  // more.
   static constexpr std::size_t kMostGradients = 1024;
 
   GradientAccumulator(std::string name, std::string declaration, AccumulatorRules rules)
@@ -39,6 +40,7 @@ class GradientAccumulator final : public WaitingResource {
   };
 
   void apply(ResourceCall call);
+  void take(CallId id, std::int64_t required);
   void check(const Gradient& gradient) const;
   void settle(CallAnswers& answers);
 

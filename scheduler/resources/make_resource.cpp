@@ -23,6 +23,7 @@ std::shared_ptr<Resource> make_queue(const std::string& name, const std::string&
   QueueRules rules{.capacity = attributes.integer("capacity"), .dtypes = attributes.get<std::vector<DType>>("dtypes")};
   rules.shapes = unpacked_shapes(attributes.integers("shapes"), rules.dtypes.size());
   std::string text = fmt::format("capacity {}", rules.capacity);
+  rules.by_priority = is(attributes, "priority queue");
   rules.shuffled = is(attributes, "shuffled queue");
   if (rules.shuffled) {
     rules.min_after_dequeue = attributes.integer("min_after_dequeue");
@@ -51,7 +52,8 @@ std::shared_ptr<Resource> make_table(const std::string& name, const std::string&
 }  // namespace
 
 std::shared_ptr<Resource> make_resource(const std::string& name, const std::string& op, const Attributes& attributes) {
-  if (is(attributes, "queue") || is(attributes, "shuffled queue")) return make_queue(name, op, attributes);
+  if (is(attributes, "queue") || is(attributes, "shuffled queue") || is(attributes, "priority queue"))
+    return make_queue(name, op, attributes);
   if (is(attributes, "accumulator") || is(attributes, "sparse accumulator"))
     return make_accumulator(name, op, attributes);
   if (is(attributes, "table")) return make_table(name, op, attributes);

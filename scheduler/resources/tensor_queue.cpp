@@ -8,6 +8,8 @@
 namespace troupe {
 namespace {
 
+std::int64_t priority_of(const std::vector<Tensor>& element) { return element[0].item<std::int64_t>(); }
+
 std::size_t bytes_of(const std::vector<Tensor>& element) {
   std::size_t bytes = 0;
   for (const Tensor& component : element) bytes += component.num_bytes();
@@ -27,6 +29,9 @@ TensorQueue::TensorQueue(std::string name, std::string declaration, QueueRules r
     invalid_argument("queue '{}': min_after_dequeue is {}, but must be from 0 to below the capacity, {}", this->name(),
                      rules_.min_after_dequeue, rules_.capacity);
   if (rules_.dtypes.empty()) invalid_argument("queue '{}': its elements have no components", this->name());
+  if (rules_.by_priority && (rules_.dtypes[0] != DType::i64 || !(rules_.shapes[0] == Shape{})))
+    invalid_argument("queue '{}': its first component, the priority, must be i64[], not {}{}", this->name(),
+                     troupe::name(rules_.dtypes[0]), rules_.shapes[0].to_string());
 }
 
 void TensorQueue::call(CallId id, ResourceCall call, CallAnswers& answers) {
@@ -119,7 +124,7 @@ bool TensorQueue::produce(CallAnswers& answers) {
   while (!producers_.empty()) {
     Producer& first = producers_.front();
     while (!first.left.empty() && std::ssize(elements_) < rules_.capacity) {
-      elements_.push_back(std::move(first.left.front()));
+      add(std::move(first.left.front()));
       first.left.pop_front();
       changed = true;
     }
@@ -164,6 +169,12 @@ bool TensorQueue::consume(CallAnswers& answers) {
 
 bool TensorQueue::has_element() const { return std::ssize(elements_) > (closed_ ? 0 : rules_.min_after_dequeue); }
 
+void TensorQueue::add(Element element) {
+  const auto at =
+      rules_.by_priority ? std::ranges::upper_bound(elements_, priority_of(element), {}, priority_of) : elements_.end();
+  elements_.insert(at, std::move(element));
+}
+
 TensorQueue::Element TensorQueue::take() {
   if (rules_.shuffled) {  // the last takes the place of the drawn one
     const PhiloxBlock block = PhiloxStream{.key = rules_.seed}.block(draws_++);
@@ -180,7 +191,9 @@ TensorQueue::Element TensorQueue::take() {
 
 void TensorQueue::put_back(std::vector<Element> taken) {
   while (!taken.empty()) {
-    elements_.push_front(std::move(taken.back()));
+    const auto at = rules_.by_priority ? std::ranges::lower_bound(elements_, priority_of(taken.back()), {}, priority_of)
+                                       : elements_.begin();
+    elements_.insert(at, std::move(taken.back()));
     taken.pop_back();
   }
 }

@@ -1,5 +1,5 @@
-// Queues of elements, each some tensors: in the order of their arrival, or shuffled. The rules are TensorFlow's
-// (FIFOQueue, RandomShuffleQueue); docs/design/waiting.md has the table of states.
+// Queues of elements, each some tensors: in the order of their arrival, shuffled, or by priority. The rules are
+// TensorFlow's (FIFOQueue, RandomShuffleQueue, PriorityQueue); docs/design/waiting.md has the table of states.
 //
 // Of the calls that wait to put elements in only the oldest does, one element after the other; likewise of those that
 // take elements out. Nothing is lost: what a call had taken when it is dropped, or fails, is in the queue again, at the
@@ -22,6 +22,8 @@ struct QueueRules {
   bool shuffled = false;
   std::int64_t min_after_dequeue = 0;
   std::uint64_t seed = 0;
+  // The first component, an i64 scalar, is the priority: the lowest leaves first, equal ones in order of arrival.
+  bool by_priority = false;
 };
 
 class TensorQueue final : public WaitingResource {
@@ -57,6 +59,7 @@ class TensorQueue final : public WaitingResource {
   bool produce(CallAnswers& answers);
   bool consume(CallAnswers& answers);
   bool has_element() const;  // for a consumer
+  void add(Element element);
   Element take();
   void put_back(std::vector<Element> taken);
 

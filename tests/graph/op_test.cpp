@@ -16,17 +16,34 @@ Strings ops_that(bool (OpDef::*trait)() const) {
 }
 
 TEST(OpTraits, RolesTellWhereValuesComeFromAndGo) {
-  EXPECT_EQ(ops_that(&OpDef::is_source),
-            (Strings{"Arg", "ConditionalAccumulator", "Const", "FIFOQueue", "Feed", "MutableHashTable", "Placeholder",
-                     "RandomShuffleQueue", "SparseConditionalAccumulator", "Variable"}));
+  EXPECT_EQ(
+      ops_that(&OpDef::is_source),
+      (Strings{"Arg", "ConditionalAccumulator", "Const", "FIFOQueue", "Feed", "MutableHashTable", "PaddingFIFOQueue",
+               "Placeholder", "PriorityQueue", "RandomShuffleQueue", "SparseConditionalAccumulator", "Variable"}));
   EXPECT_EQ(ops_that(&OpDef::is_client_side), (Strings{"Feed", "Fetch"}));
   EXPECT_EQ(ops_that(&OpDef::is_arrival), (Strings{"CallAnswer", "Collect", "Pull", "Recv"}));
   EXPECT_EQ(ops_that(&OpDef::is_departure),
             (Strings{"AskRows", "CallRequest", "Contribute", "Push", "PushSparse", "Send"}));
-  EXPECT_EQ(ops_that(&OpDef::is_boundary),
-            (Strings{"AskRows", "CallAnswer", "CallRequest", "Collect", "ConditionalAccumulator", "Contribute",
-                     "FIFOQueue", "Feed", "Fetch", "MutableHashTable", "Pull", "Push", "PushSparse",
-                     "RandomShuffleQueue", "Recv", "Send", "SparseConditionalAccumulator", "Variable"}));
+  EXPECT_EQ(ops_that(&OpDef::is_boundary), (Strings{"AskRows",
+                                                    "CallAnswer",
+                                                    "CallRequest",
+                                                    "Collect",
+                                                    "ConditionalAccumulator",
+                                                    "Contribute",
+                                                    "FIFOQueue",
+                                                    "Feed",
+                                                    "Fetch",
+                                                    "MutableHashTable",
+                                                    "PaddingFIFOQueue",
+                                                    "PriorityQueue",
+                                                    "Pull",
+                                                    "Push",
+                                                    "PushSparse",
+                                                    "RandomShuffleQueue",
+                                                    "Recv",
+                                                    "Send",
+                                                    "SparseConditionalAccumulator",
+                                                    "Variable"}));
 }
 
 TEST(OpTraits, RolesFitInputsAndOutputs) {

@@ -71,6 +71,44 @@ group.barrier()
     assert "[ps/0] /job:ps/task:0 ['--epochs', '5']" in errors and "[worker/1] 1 2 [2.0, 1.0]" in errors
 
 
+def test_a_queue_outlives_a_task_that_is_killed_and_keeps_what_that_had_taken(start):
+    code, out, errors = end_of(start(["--ps", "1", "--workers", "2", "--grace", "5"], """
+import signal, threading
+if cluster.job == "ps":
+    cluster.serve()
+    sys.exit(0)
+cluster.wait_for("ps", 0, 30)
+g = troupe.Graph()
+x = g.placeholder("int64", [])
+with g.device("/job:ps/task:0"):
+    numbers = troupe.queue.FIFOQueue(3, "int64", shapes=[[]], name="numbers", graph=g)
+    ready = troupe.queue.FIFOQueue(3, "int64", shapes=[[]], name="ready", graph=g)
+    orders = troupe.queue.FIFOQueue(3, "int64", shapes=[[]], name="orders", graph=g)
+put, take, size, five = numbers.enqueue(x), numbers.dequeue(), numbers.size(), numbers.dequeue_many(5)
+order, await_order, all_there, await_all = orders.enqueue(x), orders.dequeue(), ready.enqueue(x), ready.dequeue()
+session = troupe.Session(g, cluster=cluster, container="shared")
+if not cluster.is_chief:
+    for i in range(5):  # the chief takes two of them, or there would be no room
+        session.run({x: i}, targets=[put])
+    session.run({x: 1}, targets=[all_there])
+    threading.Thread(target=lambda: session.run(fetches=five), daemon=True).start()
+    session.run(fetches=await_order)
+    os.kill(os.getpid(), signal.SIGKILL)
+print([int(session.run(fetches=take)) for _ in range(2)])
+session.run(fetches=await_all)
+while session.run(fetches=size) > 0:
+    pass  # the other task takes them, and waits for two more
+session.run({x: 1}, targets=[order])
+print([int(session.run(fetches=take)) for _ in range(3)], int(session.run(fetches=size)), flush=True)
+session.close()
+cluster.reset_container("shared")
+with troupe.Session(g, cluster=cluster, container="shared") as again:
+    again.run({x: 7}, targets=[put])
+    print(int(again.run(fetches=take)))
+"""))
+    assert out.splitlines() == ["[0, 1]", "[2, 3, 4] 0", "7"], errors
+
+
 @pytest.mark.parametrize("options, mode", [
     (["--workers", "2"], ""), (["--ps", "1", "--workers", "2"], ""),
     (["--ps", "1", "--workers", "2"], "async(staleness_aware=true)"),

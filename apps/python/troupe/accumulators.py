@@ -6,7 +6,7 @@ import typing
 
 from . import _troupe
 from ._core import DTypeLike, Tensor, TensorLike
-from .graphs import Graph
+from .graphs import Graph, native_graph
 
 __all__ = ["ConditionalAccumulator", "SparseConditionalAccumulator"]
 
@@ -28,7 +28,7 @@ class ConditionalAccumulator:
 
     def __init__(self, dtype: DTypeLike, shape: typing.Optional[typing.Sequence] = None, reduction_type: str = "mean",
                  name: str = "", graph: typing.Optional[Graph] = None, device: str = ""):
-        self._accumulator = _troupe.conditional_accumulator(graph and graph._graph, dtype, _dims(shape),
+        self._accumulator = _troupe.conditional_accumulator(native_graph(graph), dtype, _dims(shape),
                                                             reduction_type.lower(), name, device)
 
     def apply_grad(self, grad: TensorLike, local_step: TensorLike = 0) -> typing.Optional[Tensor]:
@@ -61,7 +61,7 @@ class SparseConditionalAccumulator:
 
     def __init__(self, dtype: DTypeLike, shape: typing.Optional[typing.Sequence] = None, reduction_type: str = "mean",
                  name: str = "", graph: typing.Optional[Graph] = None, device: str = ""):
-        self._accumulator = _troupe.sparse_conditional_accumulator(graph and graph._graph, dtype, _dims(shape),
+        self._accumulator = _troupe.sparse_conditional_accumulator(native_graph(graph), dtype, _dims(shape),
                                                                    reduction_type.lower(), name, device)
 
     def apply_grad(self, indices: TensorLike, values: TensorLike,

@@ -106,6 +106,11 @@ class Cluster:
         members = [(job, i) for i in range(len(self.addresses.get(job, [])))]
         return Group(_troupe.Group(self.task, name, members, timeout))
 
+    def reset_container(self, container: str) -> None:
+        """Forgets the variables, queues and the like of a container (Session) on all tasks; sessions that have used
+        them keep them until they close."""
+        self.task.reset_container(container)
+
     def close(self) -> None:
         """Leaves the cluster, once models and sessions that use it are closed."""
         self.task.close()

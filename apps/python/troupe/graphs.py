@@ -84,14 +84,22 @@ class Graph:
         return str(self._graph)
 
 
+def native_graph(graph: typing.Optional[Graph]) -> typing.Optional[_troupe.Graph]:
+    """Of a graph, which may be empty; None: of eager mode."""
+    return None if graph is None else graph._graph
+
+
 class Session:
     """Runs steps of a graph, which may grow meanwhile; several threads may run steps at once. Ctrl-C ends a step."""
 
-    def __init__(self, graph: Graph, threads: int = 0, inference: bool = False, cluster: typing.Any = None):
+    def __init__(self, graph: Graph, threads: int = 0, inference: bool = False, cluster: typing.Any = None,
+                 container: str = ""):
         """threads: of the CPU device; 0: one for each core. inference: of graphs that only predict; passes that change
-        bits make them faster. cluster: a Cluster, on whose devices the graph's nodes may run."""
+        bits make them faster. cluster: a Cluster, on whose devices the graph's nodes may run. container: sessions of
+        the cluster that name the same one share variables, queues and the like of one name and device, which outlive
+        them (Cluster.reset_container)."""
         task = None if cluster is None else cluster.task
-        self._session = _troupe.Session(graph._graph, threads, inference, task)
+        self._session = _troupe.Session(graph._graph, threads, inference, task, container)
 
     @typing.overload
     def run(self, feeds: typing.Optional[typing.Mapping[Tensor, TensorLike]], fetches: Tensor,

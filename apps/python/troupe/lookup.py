@@ -6,7 +6,7 @@ import typing
 
 from . import _troupe
 from ._core import DTypeLike, Tensor, TensorLike
-from .graphs import Graph
+from .graphs import Graph, native_graph
 
 __all__ = ["MutableHashTable"]
 
@@ -27,7 +27,7 @@ class MutableHashTable:
     def __init__(self, key_dtype: DTypeLike, value_dtype: DTypeLike, default_value: TensorLike, name: str = "",
                  graph: typing.Optional[Graph] = None, device: str = ""):
         self._default = _troupe.data_of(default_value, value_dtype).array()
-        self._table = _troupe.mutable_hash_table(graph and graph._graph, key_dtype, value_dtype,
+        self._table = _troupe.mutable_hash_table(native_graph(graph), key_dtype, value_dtype,
                                                  list(self._default.shape), name, device)
 
     def insert(self, keys: TensorLike, values: TensorLike) -> typing.Optional[Tensor]:

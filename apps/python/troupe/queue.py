@@ -6,9 +6,9 @@ import typing
 
 from . import _troupe
 from ._core import DTypeLike, Tensor, TensorLike
-from .graphs import Graph
+from .graphs import Graph, native_graph
 
-__all__ = ["FIFOQueue", "QueueBase", "RandomShuffleQueue"]
+__all__ = ["FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue"]
 
 Elements = typing.Union[TensorLike, typing.Sequence[TensorLike]]
 DTypes = typing.Union[DTypeLike, typing.Sequence[DTypeLike]]
@@ -110,7 +110,7 @@ class FIFOQueue(QueueBase):
     def __init__(self, capacity: int, dtypes: DTypes, shapes: Shapes = None, name: str = "",
                  graph: typing.Optional[Graph] = None, device: str = ""):
         kinds = _as_list(dtypes)
-        super().__init__(_troupe.fifo_queue(graph and graph._graph, capacity, kinds, [_shape(s) for s in shapes or []],
+        super().__init__(_troupe.fifo_queue(native_graph(graph), capacity, kinds, [_shape(s) for s in shapes or []],
                                             name, device), len(kinds))
 
 
@@ -127,6 +127,43 @@ class RandomShuffleQueue(QueueBase):
     def __init__(self, capacity: int, min_after_dequeue: int, dtypes: DTypes, shapes: Shapes = None, seed: int = 0,
                  name: str = "", graph: typing.Optional[Graph] = None, device: str = ""):
         kinds = _as_list(dtypes)
-        super().__init__(_troupe.random_shuffle_queue(graph and graph._graph, capacity, min_after_dequeue, kinds,
+        super().__init__(_troupe.random_shuffle_queue(native_graph(graph), capacity, min_after_dequeue, kinds,
                                                       [_shape(s) for s in shapes or []], seed, name, device),
                          len(kinds))
+
+
+class PaddingFIFOQueue(QueueBase):
+    """First in, first out. Elements may differ in the sizes that shapes leave open (None): dequeue_many and
+    dequeue_up_to pad them with zeros, or empty strings, to the largest.
+
+    >>> q = troupe.queue.PaddingFIFOQueue(10, "int64", shapes=[[None]])
+    >>> q.enqueue(troupe.tensor([1, 2]))
+    >>> q.enqueue(troupe.tensor([3]))
+    >>> q.dequeue_many(2)
+    Tensor([[1, 2],
+            [3, 0]], dtype=int64)
+    """
+
+    def __init__(self, capacity: int, dtypes: DTypes, shapes: typing.Sequence, name: str = "",
+                 graph: typing.Optional[Graph] = None, device: str = ""):
+        kinds = _as_list(dtypes)
+        super().__init__(_troupe.padding_queue(native_graph(graph), capacity, kinds, [_shape(s) for s in shapes],
+                                               name, device), len(kinds))
+
+
+class PriorityQueue(QueueBase):
+    """The element with the lowest priority first, of equal ones the oldest. The priority, int64 [], is the first
+    component of what is enqueued and dequeued; types and shapes are those of the others.
+
+    >>> q = troupe.queue.PriorityQueue(10, "string", shapes=[[]])
+    >>> q.enqueue([5, "later"])
+    >>> q.enqueue([1, "first"])
+    >>> q.dequeue()
+    (Tensor(1, dtype=int64), Tensor(b'first', dtype=string))
+    """
+
+    def __init__(self, capacity: int, types: DTypes, shapes: Shapes = None, name: str = "",
+                 graph: typing.Optional[Graph] = None, device: str = ""):
+        kinds = _as_list(types)
+        super().__init__(_troupe.priority_queue(native_graph(graph), capacity, kinds,
+                                                [_shape(s) for s in shapes or []], name, device), len(kinds) + 1)

@@ -7,6 +7,7 @@
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/session/saver.hpp>
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/hash_table.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 
 namespace troupe::testing {
@@ -70,6 +71,71 @@ TEST_F(SaverTest, TrainingGoesOnFromASaveWithTheSameBits) {
   EXPECT_EQ(later.values(other), at_three);
   for (int i = 0; i < 4; ++i) other.run_targets({later.train});
   EXPECT_EQ(later.values(other), at_seven);
+}
+
+// A graph with a variable, a table of vectors by words, and one of counts by numbers, which may be on another task.
+struct Tables {
+  explicit Tables(const std::string& device = {})
+      : words(graph, DType::string, DType::f32, Shape{2}, {.name = "words"}),
+        counts(graph, DType::i64, DType::i64, Shape{}, {.name = "counts", .device = device}) {
+    variable(graph, {.name = "w", .initial_value = constant(graph, Tensor::vector<float>({5}))});
+    fill = group(graph, {words.insert(constant(graph, Tensor::vector<std::string>({"a", "b"})),
+                                      constant(graph, Tensor::of<float>({2, 2}, {1, 2, 3, 4}))),
+                         counts.insert(constant(graph, Tensor::vector<std::int64_t>({7})),
+                                       constant(graph, Tensor::vector<std::int64_t>({70})))});
+    init = initializer(graph);
+    const auto of_words = words.export_entries(), of_counts = counts.export_entries();
+    entries = {of_words.keys, of_words.values, of_counts.keys, of_counts.values};
+  }
+  std::string values(Session& session) {
+    std::string out;
+    for (const Tensor& t : session.run(entries)) out += t.to_string() + "\n";
+    return out;
+  }
+
+  Graph graph;
+  MutableHashTable words, counts;
+  Output fill, init;
+  Outputs entries;
+};
+
+TEST_F(SaverTest, HashTablesAreSavedAndRestored) {
+  Tables saved;
+  Session session(saved.graph);
+  Saver saver(session, saved.graph, options(), files_);
+  session.run_targets({saved.init});
+  saver.save(1);  // the tables are empty
+  session.run_targets({saved.fill});
+  saver.save(2);
+  const std::string filled = saved.values(session);
+  EXPECT_EQ(filled, "string[2] = a b\nf32[2,2] = 1 2 3 4\ni64[1] = 7\ni64[1] = 70\n");
+
+  TaskCluster tasks{std::vector<TaskName>{{"ps", 0}, {"worker", 0}}};
+  Tables restored("/job:ps/task:0");
+  Session other(tasks[1], restored.graph);
+  Saver restoring(other, restored.graph, options(), files_);
+  EXPECT_EQ(restoring.restore(), 2u);
+  EXPECT_EQ(restored.values(other), filled);
+  EXPECT_EQ(restoring.restore("/saves/checkpoint-000000000001"), 1u);
+  EXPECT_EQ(restored.values(other), "string[0] =\nf32[0,2] =\ni64[0] =\ni64[0] =\n");
+}
+
+TEST_F(SaverTest, TablesAreChosenByName) {
+  Tables saved;
+  Session session(saved.graph);
+  session.run_targets({saved.init});
+  session.run_targets({saved.fill});
+  SaverOptions words = options();
+  words.only = {"words"};
+  Saver(session, saved.graph, words, files_).save(1);
+  const std::string filled = saved.values(session);
+  const Output clear = saved.words.remove(constant(saved.graph, Tensor::vector<std::string>({"a"})));
+  session.extend(saved.graph);
+  session.run_targets({clear});
+  Saver(session, saved.graph, words, files_).restore();
+  EXPECT_EQ(saved.values(session), filled);
+  EXPECT_THAT(error_of([&] { Saver(session, saved.graph, options(), files_).restore(); }).message(),
+              HasSubstr("has no variable 'w'"));
 }
 
 TEST_F(SaverTest, TheNewestStay) {

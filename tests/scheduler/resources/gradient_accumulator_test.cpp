@@ -1,6 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <map>
+#include <random>
+#include <utility>
+
 #include <troupe/scheduler/resources/gradient_accumulator.hpp>
+#include <troupe/scheduler/resources/resource_calls.hpp>
 
 namespace troupe {
 namespace {
@@ -63,6 +68,8 @@ TEST_F(Accumulator, RefusesWhatDoesNotFit) {
   EXPECT_EQ(call(apply_gradient, {integer(0), Tensor::vector<float>({1, 2})}).front().error.message(),
             "accumulator 'mean': the gradient must be [1], not [2]");
   EXPECT_EQ(call(take_gradient, {integer(0)}).front().error.code(), Code::invalid_argument);
+  EXPECT_EQ(call(take_gradient, {integer(1025)}).front().error.message(),
+            "accumulator 'mean': 1025 gradients cannot be required: at most 1024 are kept");
   EXPECT_EQ(call(enqueue, {integer(0)}).front().error.message(), "accumulator 'mean': an accumulator has no enqueue");
 }
 
@@ -88,6 +95,96 @@ TEST(SparseAccumulator, ChecksIndices) {
   EXPECT_EQ(give({0, 4}, Shape{2, 2}), Code::out_of_range);
   EXPECT_EQ(give({0}, Shape{2, 2}), Code::invalid_argument);
   EXPECT_EQ(give({0}, Shape{1, 3}), Code::invalid_argument);
+}
+
+// Random interleavings of gradients, takes, steps that end, and new global steps, against TensorFlow's rules in a few
+// lines. Gradients are told apart by their values.
+class AccumulatorSimulation {
+ public:
+  explicit AccumulatorSimulation(std::uint64_t seed) : random_(seed) {}
+
+  // Returns what was wrong, "" if nothing.
+  std::string run() {
+    for (int i = 0; i < 40 && wrong_.empty(); ++i) event();
+    return wrong_;
+  }
+
+ private:
+  std::int64_t draw(std::int64_t below) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(below));
+  }
+  RendezvousKey key(std::int64_t step) {
+    return {SessionId{1}, StepId{static_cast<std::uint64_t>(step)}, EdgeId{++edges_}};
+  }
+
+  void event() {
+    const std::int64_t step = ++steps_;
+    switch (draw(8)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3: {
+        const std::int64_t local = step_ - 1 + draw(3);
+        if (local < 0) return;
+        const auto value = static_cast<float>(step);
+        if (local >= step_) there_.push_back(value);
+        return check(
+            calls_.call(key(step), accumulator_, {apply_gradient, {integer(local), Tensor::vector<float>({value})}}),
+            step);
+      }
+      case 4:
+      case 5: {
+        const std::int64_t required = 1 + draw(4);
+        takers_.push_back({step, required});
+        return check(calls_.call(key(step), accumulator_, {take_gradient, {integer(required)}}), 0);
+      }
+      case 6:
+        step_ += draw(2);
+        return check(calls_.call(key(step), accumulator_, {set_global_step, {integer(step_)}}), step);
+      default: {
+        if (takers_.empty()) return;
+        const std::int64_t ended = takers_[static_cast<std::size_t>(draw(std::ssize(takers_)))].first;
+        std::erase_if(takers_, [&](const auto& taker) { return taker.first == ended; });
+        return check(calls_.end_step(SessionId{1}, StepId{static_cast<std::uint64_t>(ended)}), 0);
+      }
+    }
+  }
+
+  // `own`: the step whose call is answered without a value; 0: none.
+  void check(const ResourceCalls::Answers& answers, std::int64_t own) {
+    std::map<std::int64_t, std::vector<float>> wanted;
+    if (own != 0) wanted[own] = {};
+    while (!takers_.empty() && takers_.front().second <= std::ssize(there_)) {
+      wanted[takers_.front().first] = std::exchange(there_, {});
+      takers_.erase(takers_.begin());
+      ++step_;
+    }
+    std::map<std::int64_t, std::vector<float>> got;
+    for (const ResourceCalls::Answer& answer : answers) {
+      if (answer.error) wrong_ = answer.error.message();
+      std::vector<float> values;
+      for (const Tensor& value : answer.values) values.push_back(value.values<float>()[0]);
+      if (!got.emplace(static_cast<std::int64_t>(answer.to.step.value), values).second) wrong_ = "answered twice";
+    }
+    if (got != wanted) wrong_ = "other answers than the rules give";
+    if (accumulator_.size() != there_.size() || accumulator_.global_step() != step_ ||
+        accumulator_.calls_waiting() != takers_.size())
+      wrong_ = "another state than the rules give";
+  }
+
+  std::mt19937_64 random_;
+  GradientAccumulator accumulator_{"mean", "ConditionalAccumulator", {.dtype = DType::f32, .shape = Shape{1}}};
+  ResourceCalls calls_;
+  std::vector<float> there_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> takers_;  // steps, and how many they require; oldest first
+  std::int64_t step_ = 0, steps_ = 0;
+  std::uint32_t edges_ = 0;
+  std::string wrong_;
+};
+
+TEST(AccumulatorSimulation, FollowsTheRulesInTenThousandInterleavings) {
+  for (std::uint64_t seed = 1; seed <= 10'000; ++seed)
+    ASSERT_EQ(AccumulatorSimulation(seed).run(), "") << "seed " << seed;
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ class Simulation {
       : random_(seed),
         capacity_(1 + draw(4)),
         shuffled_(draw(4) == 0),
+        by_priority_(!shuffled_ && draw(3) == 0),
         stay_(shuffled_ ? draw(capacity_) : 0),
         queue_("queue", "a queue",
                {.capacity = capacity_,
@@ -31,7 +32,8 @@ class Simulation {
                 .shapes = {Shape{}},
                 .shuffled = shuffled_,
                 .min_after_dequeue = stay_,
-                .seed = seed}) {}
+                .seed = seed,
+                .by_priority = by_priority_}) {}
 
   // Returns what was wrong, "" if nothing.
   std::string run() {
@@ -186,7 +188,7 @@ class Simulation {
 
   std::mt19937_64 random_;
   const std::int64_t capacity_;
-  const bool shuffled_;
+  const bool shuffled_, by_priority_;  // of the latter, elements are their priorities
   const std::int64_t stay_;
   TensorQueue queue_;
   ResourceCalls calls_;

@@ -176,6 +176,25 @@ TEST(TensorQueue, AShuffledQueueKeepsSomeUntilItIsClosed) {
   for (std::int64_t i = 0; i < 12; ++i) EXPECT_EQ(sorted[static_cast<std::size_t>(i)], i);
 }
 
+// Priorities alone tell elements apart; those of a pair also the order of arrival.
+TEST(TensorQueue, TheLowestPriorityLeavesFirst) {
+  TensorQueue queue(
+      "queue", "PriorityQueue",
+      {.capacity = 10, .dtypes = {DType::i64, DType::i64}, .shapes = {Shape{}, Shape{}}, .by_priority = true});
+  Caller caller(queue);
+  caller.call(enqueue, {5, 1, 3, 2, 5, 3, 3, 4});
+  EXPECT_EQ(caller.values(caller.call(dequeue)), (Numbers{3, 2}));
+  // What a dropped call had taken is in its place again: before a later one of the same priority.
+  const CallId most = caller.call(dequeue_many, {5});
+  EXPECT_EQ(queue.size(), 0u);
+  caller.drop({most});
+  caller.call(enqueue, {3, 5, -7, 6});
+  EXPECT_EQ(caller.values(caller.call(dequeue_many, {5})), (Numbers{-7, 6, 3, 4, 3, 5, 5, 1, 5, 3}));
+  EXPECT_THROW(TensorQueue("queue", "PriorityQueue",
+                           {.capacity = 1, .dtypes = {DType::f32}, .shapes = {Shape{}}, .by_priority = true}),
+               Error);
+}
+
 TEST(ResourceCalls, AStepThatEndsLetsOthersGoOn) {
   TensorQueue queue = queue_of(5);
   ResourceCalls calls;
