@@ -53,11 +53,6 @@ void wait_released(const std::function<bool(std::chrono::milliseconds)>& wait) {
   fail(Code::failed_precondition, "the interpreter is ending: tensors can still be read, but no op runs any more");
 }
 
-void refuse_if_ended() {
-  const std::lock_guard lock(mode().mutex);
-  if (mode().ended) refuse_ended();
-}
-
 // A step of a traced function, which may wait for a queue.
 std::vector<Tensor> run_long_step(Session& session, const Callable& callable, std::vector<Tensor> feeds,
                                   const RunOptions& options) {
@@ -124,6 +119,11 @@ void set_threads(int threads) {
 }
 
 }  // namespace
+
+void refuse_if_ended() {
+  const std::lock_guard lock(mode().mutex);
+  if (mode().ended) refuse_ended();
+}
 
 Graph* eager_graph_if_any() { return is_forked() ? nullptr : mode().graph.load(std::memory_order_acquire); }
 

@@ -20,6 +20,9 @@ Graph& eager_graph();
 Graph* eager_graph_if_any();
 Eager& eager();
 
+// Throws failed_precondition once the interpreter ends: for threads that would wait on.
+void refuse_if_ended();
+
 // What must end before the eager mode: called with it, without the interpreter's lock.
 void at_end_of_eager(std::function<void()> end);
 

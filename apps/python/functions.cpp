@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "apps/python/calls.hpp"
 #include "apps/python/operands.hpp"
@@ -69,10 +70,11 @@ class PyTracedFunction {
 
   nb::object operator()(const nb::args& args, const nb::kwargs& kwargs) {
     const CallOf call = call_of(args, kwargs);
-    const std::shared_ptr<TracedFunction> traced = traced_function();
+    std::shared_ptr<TracedFunction> held = traced_function();
     TracedFunction::Formed formed;
     {
       const ReleasedForOp released;
+      const std::shared_ptr<TracedFunction> traced = std::move(held);  // let go of before the eager mode may end
       formed = traced->call(call.inputs, call.key, body(call.closure), call.open_rows);
     }
     if (!formed.form) return to_python({nullptr, formed.results.at(0)});
@@ -82,8 +84,9 @@ class PyTracedFunction {
 
   std::string explain(const nb::args& args, const nb::kwargs& kwargs) {
     const CallOf call = call_of(args, kwargs);
-    const std::shared_ptr<TracedFunction> traced = traced_function();
+    std::shared_ptr<TracedFunction> held = traced_function();
     const ReleasedForOp released;
+    const std::shared_ptr<TracedFunction> traced = std::move(held);  // see above
     return traced->explain(call.inputs, call.key, body(call.closure), call.open_rows);
   }
 

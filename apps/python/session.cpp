@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "apps/python/device_libraries.hpp"
+#include "apps/python/eager_mode.hpp"
 #include "apps/python/fork.hpp"
 #include "apps/python/operands.hpp"
 #include "apps/python/tensors.hpp"
@@ -109,14 +110,14 @@ void PySession::close() {
 
 // Compiles on the first call of its kind. The graph is read with the interpreter's lock, under which it grows.
 Callable PySession::callable(Running& running, const Outputs& feeds, const Outputs& fetches, const Outputs& targets) {
-  if (graph_->size() != known_) {
-    const nb::gil_scoped_release released;
+  const bool has_grown = graph_->size() != known_;
+  const ReleasedForOp released;
+  if (has_grown) {
     const std::unique_lock alone(running.mutex);
     const nb::gil_scoped_acquire held;
     if (graph_->size() != known_) running.session->extend(*graph_);
     known_ = graph_->size();
   }
-  const nb::gil_scoped_release released;
   const std::shared_lock lock(running.mutex);
   return running.session->callable(feeds, fetches, targets);
 }
@@ -131,9 +132,17 @@ std::vector<Tensor> PySession::run(const Feeds& feeds, const Outputs& fetches, c
     fed.push_back(output);
     values.push_back(tensor);
   }
+  const bool main = PyThread_get_thread_ident() == main_thread;
+  if (!main) refuse_if_ended();
   const Callable call = callable(*running, fed, fetches, targets);
-  const nb::gil_scoped_release released;
-  return run_until_signal(*running->session, call, std::move(values));
+  if (main || call.in_order()) {
+    const nb::gil_scoped_release released;
+    return run_until_signal(*running->session, call, std::move(values));
+  }
+  // It may wait for another step, and be waiting when the interpreter ends.
+  refuse_if_ended();
+  const ReleasedForOp released;
+  return run_until_signal(*running->session, call, std::move(values), {}, refuse_if_ended);
 }
 
 std::map<std::string, Tensor> PySession::values(const std::vector<VariableInfo>& wanted) {

@@ -148,6 +148,20 @@ def test_ctrl_c_ends_a_traced_function_that_waits():
     assert int(take()) == 1
 
 
+def test_ctrl_c_ends_a_session_that_waits():
+    g = troupe.Graph()
+    q = numbers(graph=g)
+    put, take = q.enqueue(np.int64(1)), q.dequeue()
+    with troupe.Session(g) as session:
+        timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            session.run(fetches=take)
+        timer.join(30)
+        session.run(targets=[put])
+        assert session.run(fetches=take) == 1
+
+
 def test_the_first_nodes_of_a_graph_may_be_resources():
     for make in [lambda g: numbers(graph=g), lambda g: troupe.ConditionalAccumulator("float32", graph=g),
                  lambda g: troupe.lookup.MutableHashTable("int64", "int64", 0, graph=g)]:
@@ -301,6 +315,7 @@ def test_hash_tables():
     table = troupe.lookup.MutableHashTable("string", "int64", -1)
     table.insert(["a", "b"], [1, 2])
     np.testing.assert_array_equal(table.lookup(["b", "c", "a"]), [2, -1, 1])
+    np.testing.assert_array_equal(table[["a", "z"]], [1, -1])
     table.insert(["b"], [5])
     table.remove(["a", "z"])
     keys, values = table.export()

@@ -108,7 +108,7 @@ class Cluster:
 
     def reset_container(self, container: str) -> None:
         """Forgets the variables, queues and the like of a container (Session) on all tasks; sessions that have used
-        them keep them until they close."""
+        them keep them until they close. Raises UnavailableError for a task that is gone."""
         self.task.reset_container(container)
 
     def close(self) -> None:

@@ -38,6 +38,10 @@ class MutableHashTable:
         """The values [...keys, ...value]; for keys that are not there default_value: one value, or one for each key."""
         return self._table.lookup(keys, self._default if default_value is None else default_value)
 
+    def __getitem__(self, keys: TensorLike) -> Tensor:
+        """lookup(keys)."""
+        return self.lookup(keys)
+
     def remove(self, keys: TensorLike) -> typing.Optional[Tensor]:
         """Removes entries; keys that are not there are passed over."""
         return self._table.remove(keys)
