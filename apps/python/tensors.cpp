@@ -7,6 +7,7 @@
 
 #include "apps/python/dtypes.hpp"
 #include "apps/python/operands.hpp"
+#include <troupe/graph/builder/functions.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/messages/element_types.hpp>
 
@@ -179,6 +180,7 @@ Tensor data_of(nb::handle value, std::optional<DType> dtype) {
     if (!dtype && made.dtype() == DType::f64 && begins_with_number(value)) dtype = DType::f32;
   }
   if (!dtype || made.dtype() == *dtype) return made;
+  const InitScope now;  // a value, also while a function is traced
   return cast(constant(eager_graph(), std::move(made)), *dtype).value();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <troupe/graph/builder/sparse.hpp>
+#include <troupe/graph/known_values.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>

@@ -30,6 +30,14 @@ def test_is_traced_once_for_each_kind_of_arguments():
     assert "traced 5 times" in add.explain(x)
 
 
+def test_lists_of_numbers_in_it_are_constants():
+    @troupe.function
+    def f(x):
+        return x + troupe.tensor([[1.0]]), x @ [[1.0], [2.0]], troupe.SparseTensor([[0, 1]], [4.0], [1, 2]) @ [1.0, 2.0]
+
+    assert [y.tolist() for y in f(troupe.tensor([[1.0, 2.0]]))] == [[[2, 3]], [[5]], [8]]
+
+
 def test_results_have_the_form_that_the_function_returns():
     @troupe.function
     def f(x):
