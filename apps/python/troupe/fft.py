@@ -44,7 +44,7 @@ def as_pairs(real: TensorLike, imag: typing.Optional[TensorLike] = None) -> Tens
         return arrays.stack([real, imag], axis=-1)
     if _is_complex(real):
         array = np.asarray(real)
-        return _troupe.tensor(np.stack([array.real, array.imag], axis=-1))
+        return _troupe.tensor(np.stack([np.real(array), np.imag(array)], axis=-1))
     tensor = _troupe.tensor(real)
     return arrays.stack([tensor, tensor * 0], axis=-1)
 

@@ -45,9 +45,9 @@ def _function(op: str, inputs: typing.List[str], lists: typing.List[bool], signa
                 given.append(attributes.pop(other))
             elif other in attributes:
                 raise TypeError(f"{signature} is given input {other!r} twice")
-        flat = []
+        flat: typing.List[typing.Any] = []
         for value, is_list in zip(given, lists):
-            flat.extend(value if is_list else [value])
+            flat += typing.cast(typing.List[typing.Any], value) if is_list else [value]
         return _troupe.op(op, flat, attributes, name)
 
     call.__name__ = call.__qualname__ = _snake_case(op)

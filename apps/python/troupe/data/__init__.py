@@ -544,6 +544,15 @@ def csv(paths: Paths, separator: str = ",", quotes: bool = True, header: bool = 
     return Pipeline(_troupe.pipeline_csv(_paths(paths), separator, quotes, header, given, addressable, skip_damaged))
 
 
+def _dense_feature(feature: typing.Tuple[typing.Any, ...]) -> typing.Tuple[typing.Any, typing.Any, typing.Any]:
+    """Its dtype, its shape and what is taken where it is missing."""
+    if isinstance(feature, VarLenFeature):
+        return feature.dtype, [None], []
+    if isinstance(feature, FixedLenFeature):
+        return feature.dtype, feature.shape, feature.default_value
+    return feature[0], feature[1], feature[2] if len(feature) > 2 else None
+
+
 def tfrecord(paths: Paths, features: typing.Optional[typing.Mapping[str, typing.Tuple[typing.Any, ...]]] = None,
              addressable: bool = False, skip_damaged: bool = False) -> Pipeline:
     """The records of TFRecord files. features: of the tf.train.Example that each is, by name: FixedLenFeature,
@@ -559,13 +568,8 @@ def tfrecord(paths: Paths, features: typing.Optional[typing.Mapping[str, typing.
             size = [feature.size] if isinstance(feature.size, int) else list(feature.size)
             sparse.append((name, keys, feature.value_key, _name(feature.dtype), size))
             continue
-        if isinstance(feature, VarLenFeature):
-            feature = (feature.dtype, [None], [])
-        elif isinstance(feature, FixedLenFeature):
-            feature = (feature.dtype, feature.shape) + (() if feature.default_value is None
-                                                        else (feature.default_value,))
-        otherwise = _scalar(feature[2], feature[0]) if len(feature) > 2 else None
-        wanted.append((name, _name(feature[0]), list(feature[1]), otherwise))
+        dtype, shape, otherwise = _dense_feature(feature)
+        wanted.append((name, _name(dtype), list(shape), None if otherwise is None else _scalar(otherwise, dtype)))
     return Pipeline(_troupe.pipeline_tfrecord(_paths(paths), wanted, sparse, addressable, skip_damaged))
 
 
