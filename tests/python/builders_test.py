@@ -68,8 +68,8 @@ WITHOUT = {
     "of queues, accumulators and tables, which are classes": [
         "add_resource", "add_resource_call", "add_resource_target",
     ],
-    "variables of graphs, which models that are imported have": [
-        "find_variable", "initialize_once", "is_on_demand", "variables",
+    "variables and tables of graphs, which models that are imported have": [
+        "find_variable", "hash_tables", "initialize_once", "is_on_demand", "variables",
     ],
     "as ONNX's operators: for its importer": [
         "gemm", "list_concat", "list_erase", "list_get", "list_insert", "list_of", "list_size", "list_stack",
