@@ -35,6 +35,20 @@ TEST(ResourceCalls, BecomeARequestAndAnAnswer) {
   EXPECT_EQ(expanded->get("second").inputs[0], (Endpoint{results.id, 1}));
 }
 
+// Ops of libraries may have an attribute of any name.
+TEST(ResourceCalls, AnOpIsACallByItsHandleAndOperation) {
+  OpRegistry ops;
+  ops.add(
+      Op("Mine").input("x", DType::f32).output("y", DType::f32).attr("operation", "blur").shape([](ShapeContext& c) {
+        c.set_output(0, c.input(0));
+      }));
+  EXPECT_FALSE(calls_resource(ops.get("Mine")));
+  Graph graph;
+  int calls = 0;
+  for (const std::string& name : graph.ops().names()) calls += calls_resource(graph.ops().get(name)) ? 1 : 0;
+  EXPECT_EQ(calls, 14);
+}
+
 TEST(ResourceCalls, KeepTheirOrder) {
   Graph graph;
   FifoQueue queue(graph, 5, {DType::i64}, {Shape{}}, {.name = "queue"});
