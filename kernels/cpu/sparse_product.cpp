@@ -2,6 +2,7 @@
 // summed in the order of the sparse matrix's elements, on one thread.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include <troupe/kernels/cpu/index_moves.hpp>
@@ -139,6 +140,41 @@ void multiply_rows(const SparseElements<T>& a, std::int64_t begin, std::int64_t 
   if (end == a.count) std::fill(y + next * width, y + a.rows * width, T());
 }
 
+// `sum` or 0, without a branch that the processor would have to guess.
+template <class U>
+U sum_or_zero(U sum, bool keep) {
+  using Bits = std::conditional_t<sizeof(U) == 8, std::uint64_t, std::uint32_t>;
+  return std::bit_cast<U>(std::bit_cast<Bits>(sum) & -static_cast<Bits>(keep));
+}
+
+// multiply_rows() for a vector b. Four runs of rows are summed at once, as one sum waits for the other.
+template <class T>
+void multiply_vector(const SparseElements<T>& a, std::int64_t begin, std::int64_t end, const T* b, T* y) {
+  using U = Compute<T>;
+  constexpr int kRuns = 4;
+  const auto row_start = [&](std::int64_t i) {
+    while (i > 0 && i < a.count && a.row(i) == a.row(i - 1)) ++i;
+    return i;
+  };
+  const std::int64_t first = row_start(begin), last = std::max(first, row_start(end));
+  std::fill(y + (first == 0 ? 0 : a.row(first - 1) + 1), y + (end == a.count ? a.rows : a.row(last - 1) + 1), T());
+  std::int64_t starts[kRuns + 1], shared = last - first;
+  for (int r = 0; r <= kRuns; ++r) starts[r] = std::min(last, row_start(first + (last - first) * r / kRuns));
+  for (int r = 0; r < kRuns; ++r) shared = std::min(shared, starts[r + 1] - starts[r]);
+  U sums[kRuns] = {};
+  std::int64_t rows[kRuns] = {-1, -1, -1, -1};
+  const auto add = [&](int r, std::int64_t i) {
+    const std::int64_t row = a.row(i);
+    sums[r] = sum_or_zero(sums[r], row == rows[r]) + static_cast<U>(a.values[i]) * static_cast<U>(b[a.column(i)]);
+    rows[r] = row;
+    y[row] = static_cast<T>(sums[r]);
+  };
+  for (std::int64_t k = 0; k < shared; ++k)
+    for (int r = 0; r < kRuns; ++r) add(r, starts[r] + k);
+  for (int r = 0; r < kRuns; ++r)
+    for (std::int64_t i = starts[r] + shared; i < starts[r + 1]; ++i) add(r, i);
+}
+
 // Adds columns [first,last) of all elements, in their order, to y.
 template <class T, class U>
 void add_columns(const SparseElements<T>& a, const T* b, std::int64_t width, U* y, std::int64_t first,
@@ -177,7 +213,10 @@ void multiply(Parallelism& parallelism, const SparseElements<T>& a, const T* b, 
     if (found == Placed::in_any_order) ordered = false;
     return found == Placed::in_order;
   };
-  const auto multiply_part = [&](std::int64_t begin, std::int64_t end) { multiply_rows(a, begin, end, b, width, y); };
+  const auto multiply_part = [&](std::int64_t begin, std::int64_t end) {
+    if (width == 1) return multiply_vector(a, begin, end, b, y);
+    multiply_rows(a, begin, end, b, width, y);
+  };
   const std::int64_t grain = std::max(kBlock, rows_per_part(width));
   if (a.count == 0) {
     std::fill_n(y, a.rows * width, T());
