@@ -86,6 +86,8 @@ def flatten(structure: typing.Any, parts: typing.Callable[[typing.Any], list] = 
     >>> flatten({"b": [2, 3], "a": (1,)})
     [1, 2, 3]
     """
+    if isinstance(structure, Tensor):
+        return [structure]
     if isinstance(structure, dict):
         return [leaf for key in sorted(structure) for leaf in flatten(structure[key], parts)]
     if isinstance(structure, (list, tuple)):
@@ -100,6 +102,8 @@ def pack(structure: typing.Any, leaves: typing.Iterator,
     >>> pack({"b": [2, 3], "a": (1,)}, iter("xyz"))
     {'a': ('x',), 'b': ['y', 'z']}
     """
+    if isinstance(structure, Tensor):
+        return next(leaves)
     if isinstance(structure, dict):
         return {key: pack(structure[key], leaves, with_parts) for key in sorted(structure)}
     if isinstance(structure, (list, tuple)):
@@ -115,9 +119,13 @@ def _with_values(leaf: typing.Any, leaves: typing.Iterator) -> typing.Any:
     return leaf.with_values(found) if isinstance(leaf, CompositeTensor) and found is not None else found
 
 
+def _values(leaf: typing.Any) -> list:
+    return [leaf.values if isinstance(leaf, CompositeTensor) else leaf]
+
+
 def flatten_values(structure: typing.Any) -> list:
     """flatten(), where the leaf of a composite tensor is its values: for gradients."""
-    return flatten(structure, lambda leaf: [leaf.values if isinstance(leaf, CompositeTensor) else leaf])
+    return flatten(structure, _values)
 
 
 def pack_values(structure: typing.Any, leaves: typing.Iterator) -> typing.Any:

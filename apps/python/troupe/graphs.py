@@ -117,8 +117,13 @@ class Session:
         is fed and fetched as one value."""
         given: dict = {}
         for tensor, value in (feeds or {}).items():
-            given.update(tensor._feeds(value) if isinstance(tensor, CompositeTensor) else {tensor: value})
-        single = isinstance(fetches, (Tensor, CompositeTensor))
+            if isinstance(tensor, CompositeTensor):
+                given.update(tensor._feeds(value))
+            else:
+                given[tensor] = value
+        if isinstance(fetches, Tensor):
+            return self._session.run(given, [fetches], list(targets))[0]
+        single = isinstance(fetches, CompositeTensor)
         wanted = [fetches] if single else list(fetches)
         found = pack(wanted, iter(self._session.run(given, flatten(wanted), list(targets))))
         return found[0] if single else found
