@@ -9,8 +9,11 @@ function(_troupe_library name exports)
   target_link_libraries(${name} PRIVATE troupe::graph troupe::devices)
   set(map ${CMAKE_CURRENT_BINARY_DIR}/${name}_exports.map)
   file(CONFIGURE OUTPUT ${map} CONTENT "{ global: ${exports}; local: *; };\n" @ONLY)
-  target_link_options(${name} PRIVATE
-    LINKER:--version-script=${map} LINKER:--as-needed LINKER:--no-undefined LINKER:--gc-sections)
+  target_link_options(${name} PRIVATE LINKER:--version-script=${map} LINKER:--as-needed LINKER:--gc-sections)
+  # The program has what sanitizers of clang call.
+  if(NOT TROUPE_SANITIZE AND NOT "${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize")
+    target_link_options(${name} PRIVATE LINKER:--no-undefined)
+  endif()
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
 endfunction()
 

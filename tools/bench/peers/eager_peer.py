@@ -46,11 +46,14 @@ def troupe():
     return Framework("Troupe", module, module.tensor, lambda value: value.numpy(), compiled=module.function)
 
 
-def seconds_of_import(name, path):
-    """Of a process that imports it, less one that does not."""
+def seconds_of_import(name, path, directory):
+    """Of a process that imports it, less one that does not. Sources are compiled once, as by an installation."""
+    kept = {**os.environ, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": os.path.join(directory, "compiled_python")}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+
     def run(code):
         begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})
+        subprocess.run([sys.executable, "-c", code], check=True, env=kept)
         return time.perf_counter() - begin
 
     return run(f"import {name}") - run("pass")
@@ -67,10 +70,13 @@ def main():
     a, b = (used.tensor(graph_peer.load(directory, name)) for name in ("a", "b"))
     call = used.compiled(lambda a, b: a + b) if what == "function" else None
     graph_peer.save(directory, {"sum": used.array(call(a, b) if call else a + b)})
+    path = os.path.dirname(os.path.dirname(used.module.__file__))
+    if what == "import":
+        seconds_of_import(framework, path, directory)
     graph_peer.say("ready " + used.name)
     for _ in sys.stdin:
         if what == "import":
-            graph_peer.say(repr(seconds_of_import(framework, os.path.dirname(os.path.dirname(used.module.__file__)))))
+            graph_peer.say(repr(seconds_of_import(framework, path, directory)))
             continue
         begin, ops = time.perf_counter(), 0
         while ops == 0 or time.perf_counter() - begin < 0.1:
