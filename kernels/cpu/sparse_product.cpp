@@ -202,7 +202,8 @@ void multiply_unordered(Parallelism& parallelism, const SparseElements<T>& a, co
     std::transform(sums, sums + a.rows * width, y, [](U x) { return static_cast<T>(x); });
 }
 
-// Throws for elements outside of the matrix. With one thread a block is checked just before it is multiplied.
+// Throws for elements outside of the matrix. With one thread a block of whole rows is checked just before it is
+// multiplied.
 template <class T>
 void multiply(Parallelism& parallelism, const SparseElements<T>& a, const T* b, std::int64_t width, T* y,
               const SparseIndices& at) {
@@ -221,8 +222,9 @@ void multiply(Parallelism& parallelism, const SparseElements<T>& a, const T* b, 
   if (a.count == 0) {
     std::fill_n(y, a.rows * width, T());
   } else if (parallelism.threads() == 1) {
-    for (std::int64_t i = 0; i < a.count && ordered && !outside; i += kBlock) {
-      const std::int64_t end = std::min(i + kBlock, a.count);
+    for (std::int64_t i = 0, end = 0; i < a.count && ordered && !outside; i = end) {
+      end = std::min(i + kBlock, a.count);
+      while (end < a.count && a.row(end) == a.row(end - 1)) ++end;
       if (check(i, end)) multiply_part(i, end);
     }
   } else {

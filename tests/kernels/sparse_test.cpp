@@ -149,6 +149,23 @@ TEST_F(SparseKernels, ProductsNameElementsOutsideOfTheMatrix) {
   }
 }
 
+// A row goes on behind the block that is checked with its beginning.
+TEST_F(SparseKernels, ProductsCheckTheElementsOfLongRowsBeforeTheyReadWhatTheseMultiply) {
+  constexpr std::int64_t kElements = 5000, kOutside = 4000;
+  for (const std::int64_t width : {1, 8}) {
+    Tensor places(DType::i64, Shape{kElements, 2});
+    for (std::int64_t i = 0; i < kElements; ++i) {
+      places.mutable_data<std::int64_t>()[2 * i] = 0;
+      places.mutable_data<std::int64_t>()[2 * i + 1] = i == kOutside ? std::int64_t{1} << 40 : i;
+    }
+    const std::vector<Tensor> inputs{places, filled<float>({kElements}, 1), longs({1, kElements}),
+                                     filled<float>({kElements, width}, 1)};
+    EXPECT_EQ(message([&] { run_as(DType::f32, "SparseDenseMatMul", inputs, adjoints(false, false)); }),
+              "SparseDenseMatMul: element 4000 of the sparse tensor is at [0,1099511627776], outside of its shape "
+              "[1,5000]");
+  }
+}
+
 TEST_F(SparseKernels, ElementsOfProductsAreThoseOfAllOfIt) {
   for (const std::int64_t width : {0, 1, 5, 40}) {
     const Tensor x = random<float>({6, width}), y = random<float>({9, width});
