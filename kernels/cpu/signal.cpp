@@ -4,6 +4,7 @@
 #include <cmath>
 #include <complex>
 #include <map>
+#include <memory>
 #include <numbers>
 #include <optional>
 #include <tuple>
@@ -127,15 +128,17 @@ class LineTransform {
   Eigen::FFT<C> fft_;
 };
 
-// Those of a thread's last lengths.
+// A thread keeps those of its last lengths, some MiB, but not of long ones.
 template <class C>
-LineTransform<C>& line_transform(std::int64_t length, bool inverse, bool real) {
+std::shared_ptr<LineTransform<C>> line_transform(std::int64_t length, bool inverse, bool real) {
   constexpr std::size_t kKept = 8;
-  thread_local std::map<std::tuple<std::int64_t, bool, bool>, LineTransform<C>> kept;
+  constexpr std::int64_t kLongestKept = 1 << 15;
+  thread_local std::map<std::tuple<std::int64_t, bool, bool>, std::shared_ptr<LineTransform<C>>> kept;
+  if (length > kLongestKept) return std::make_shared<LineTransform<C>>(length, inverse, real);
   const std::tuple key(length, inverse, real);
   if (const auto found = kept.find(key); found != kept.end()) return found->second;
   if (kept.size() == kKept) kept.clear();
-  return kept.try_emplace(key, length, inverse, real).first->second;
+  return kept.emplace(key, std::make_shared<LineTransform<C>>(length, inverse, real)).first->second;
 }
 
 // Transforms lines [begin, end), counted over outer and inner.
@@ -152,13 +155,13 @@ class LineMover {
       for (std::int64_t line = begin; line < end; ++line) fn(line);
     };
     if (even && lines_.channels == 1 && !lines_.inverse)
-      return of_each([&, &t = line_transform<C>(lines_.length / 2, false, true)](std::int64_t i) { of_real(t, i); });
+      return of_each([&, t = line_transform<C>(lines_.length / 2, false, true)](std::int64_t i) { of_real(*t, i); });
     if (even && lines_.mirrored) {
       std::vector<Number> half(static_cast<std::size_t>(lines_.length / 2 + 1));
       return of_each(
-          [&, &t = line_transform<C>(lines_.length / 2, true, true)](std::int64_t i) { to_real(t, half, i); });
+          [&, t = line_transform<C>(lines_.length / 2, true, true)](std::int64_t i) { to_real(*t, half, i); });
     }
-    of_each([&, &t = line_transform<C>(lines_.length, lines_.inverse, false)](std::int64_t i) { of_complex(t, i); });
+    of_each([&, t = line_transform<C>(lines_.length, lines_.inverse, false)](std::int64_t i) { of_complex(*t, i); });
   }
 
  private:
