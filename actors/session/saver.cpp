@@ -96,7 +96,7 @@ Tensor stored_value(Checkpoint& from, const VariableInfo& v) {
   return from.read(v.name);
 }
 
-// What sets variables in one step.
+// Targets and feeds that set variables in one step.
 struct Assignments {
   Feeds feeds;
   Outputs targets;

@@ -1,4 +1,4 @@
-// What the classes of resources share (queue.hpp, accumulator.hpp, hash_table.hpp): their handles, and calls.
+// Adds the handles and calls of resources: queue.hpp, accumulator.hpp and hash_table.hpp have the classes.
 #pragma once
 
 #include <string>

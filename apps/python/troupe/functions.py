@@ -50,8 +50,8 @@ _identities = _Identities()
 
 
 def _describe(value: typing.Any, tensors: list, open_rows: list) -> str:
-    """What a trace depends on beside the tensors, which are added to the list, with the places of those of which it
-    serves any number of rows."""
+    """Describes what a trace depends on beside the tensors. Adds these to the list, and the places of those of which it
+    serves any number of rows to the other."""
     if isinstance(value, (Tensor, np.ndarray)):
         tensors.append(value)
         return "T"

@@ -24,7 +24,7 @@ def _shape(shape: typing.Optional[typing.Sequence]) -> typing.Optional[list]:
 
 
 class QueueBase:
-    """What all queues do. An element is one tensor for each dtype of the queue. Without a graph, methods run when they
+    """A queue of any kind. An element is one tensor for each dtype of the queue. Without a graph, methods run when they
     are called, and block while they must wait: other threads go on, and Ctrl-C or close() in another thread ends it."""
 
     def __init__(self, queue: _troupe.Queue, components: int):

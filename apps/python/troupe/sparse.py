@@ -27,7 +27,7 @@ __all__ = [
     "slice", "softmax", "sparse_dense_matmul", "split", "to_dense", "to_indicator", "to_ragged", "transpose",
 ]
 
-# What functions take for a sparse tensor: also a matrix of scipy.sparse.
+# Functions take a matrix of scipy.sparse for a sparse tensor, too.
 SparseLike = typing.Union["SparseTensor", typing.Any]
 
 

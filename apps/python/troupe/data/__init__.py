@@ -77,7 +77,7 @@ class SparseFeature(typing.NamedTuple):
     size: typing.Union[int, typing.Sequence[int]]  # of each dimension
 
 
-# What composite tensors consist of, in the order of components.
+# Parts of composite tensors, in the order of components.
 _PARTS: typing.Dict[str, typing.Tuple[typing.Type[CompositeTensor], typing.Tuple[str, ...]]] = {
     "sparse": (SparseTensor, ("indices", "values", "dense_shape")),
     "ragged": (RaggedTensor, ("values", "row_splits")),
@@ -131,7 +131,7 @@ def _components(schema: Schema) -> list:
 
 
 def _inferred(what: str, elements: typing.Sequence[typing.Mapping[str, typing.Any]]) -> Schema:
-    """What the first elements have in common. Sparse and ragged tensors may have any number of values."""
+    """Finds what the first elements have in common. Sparse and ragged tensors may have any number of values."""
     if not elements:
         raise ValueError(f"{what}: there are no elements to see what it returns: give its schema")
     schema = {name: (t.dtype, list(t.shape)) for name, t in ((n, tensor(v)) for n, v in elements[0].items())}
